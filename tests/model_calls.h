@@ -169,7 +169,8 @@ static dcp_io model_io(model_op *op, int rank) {
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
 typedef struct model_saving {           /* what a desc points to */
     char path[600], generation[16]; char model_id[6000];
-    dcp_training training; dcp_field field; dcp_tier tier; dcp_signer signer; dcp_tensor list[MODEL_PIECES];
+    dcp_training training; dcp_field field; dcp_tier tier; dcp_signer signer; dcp_verifier verifier;
+    dcp_tensor list[MODEL_PIECES];
     dcp_save_report report;
 } model_saving;
 static void model_save_desc(model_op *op, int rank, model_saving *v, dcp_save_desc *desc) {
@@ -192,7 +193,12 @@ static void model_save_desc(model_op *op, int rank, model_saving *v, dcp_save_de
     desc->yaml = s->yaml;
     v->training.step = op->state.number * 7 % 11;      /* the order is that of the sequence numbers, not of the steps */
     v->training.optimizer_state = states[s->state & 3];
-    desc->training = &v->training;
+    desc->training = s->step ? NULL : &v->training;
+    desc->step = s->step == 1 ? v->training.step : 0;
+    desc->keep_last = s->kind == MODEL_CONVERT ? 0 : s->keep;
+    desc->keep_every = desc->keep_last ? s->every : 0;
+    v->verifier = dcp_hmac_verifier(model_key, sizeof model_key - 1);
+    desc->verifier = s->verifier ? &v->verifier : NULL;
     (void)snprintf(v->generation, sizeof v->generation, "%d", op->state.number);
     v->field.key = "generation";
     v->field.value = v->generation;

@@ -54,7 +54,17 @@ typedef struct model_sight {
     const char *label; char why[700];   /* NULL: read wholly, and right */
 } model_sight;
 
+/* The oracle's own looks are no loads of the program: what it loads stays (dcp_save_desc.keep_last). */
+static dcpi_deeds model_loads(const dcpi_deeds *to) {
+    dcpi_deeds was;
+    dcpi_mutex_lock(&dcpi_life.lock);
+    was = dcpi_life.loaded;
+    if (to) dcpi_life.loaded = *to;
+    dcpi_mutex_unlock(&dcpi_life.lock);
+    return was;
+}
 static dcp_checkpoint *model_sight_open(model_world *w, const char *path, model_sight *out) {
+    const dcpi_deeds loads = model_loads(NULL);
     dcp_open_desc desc = DCP_ZERO;
     dcp_checkpoint *c;
     const dcp_metadata *m;
@@ -69,6 +79,7 @@ static dcp_checkpoint *model_sight_open(model_world *w, const char *path, model_
     desc.io.memory_budget = (size_t)1 << 20;
     desc.io.retry.attempts = 1;
     out->status = dcp_open(&desc, &c, &out->err);
+    (void)model_loads(&loads);
     if (out->status) return NULL;
     m = dcp_checkpoint_metadata(c);
     out->generation = model_generation_of(m);
@@ -326,6 +337,7 @@ static int model_check_latest(model_world *w, const char *directory, dcp_status 
 /* dcp_load_latest takes the same one, be it without tensors; nothing that loads is passed over. */
 static int model_check_load_latest(model_world *w, const char *directory) {
     static dcp_load_latest_report report;
+    const dcpi_deeds loads = model_loads(NULL);
     dcp_load_latest_desc desc = DCP_ZERO;
     dcp_error err;
     dcp_status status;
@@ -335,6 +347,7 @@ static int model_check_load_latest(model_world *w, const char *directory) {
     desc.io.memory_budget = (size_t)1 << 20;
     desc.io.threads = 1;
     status = dcp_load_latest(&desc, &err);
+    (void)model_loads(&loads);
     if ((status == DCP_OK) != (report.path[0] != '\0'))
         return model_fail(w, "a wrong report", "dcp_load_latest: %s, of \"%s\"", dcp_status_name(status), report.path);
     return model_check_latest(w, directory, status, report.path, err.message, 0);

@@ -58,7 +58,8 @@ typedef struct model_step {
     int layout, yaml, flat, sign, overwrite, unique, alignment, block, budget, threads, holes, forgets, state, model_id;
     int slot, snapshot, refuse, free_tensors, shy;          /* of a saver; shy: the coordinator is not thread-safe */
     int verify, verifier, share, exact, by_file;
-    int keep, every, grace, plain, dry;
+    int keep, every, grace, plain, dry;                     /* keep, every: of a prune, and of a save */
+    int step;                           /* of a save: 0: in training; 1: in the desc; 2: nowhere */
     int what, odd, nth;
     int system;                         /* paths of the operating system, no storage */
     int lacks;                          /* flags that the storage does not have */
@@ -101,7 +102,8 @@ static const model_field model_fields[] = {
     MODEL_FIELD(refuse),
     MODEL_FIELD(free_tensors), MODEL_FIELD(shy), MODEL_NAMED(verify, model_verify_names), MODEL_FIELD(verifier),
     MODEL_FIELD(share),
-    MODEL_FIELD(exact), MODEL_FIELD(by_file), MODEL_FIELD(keep), MODEL_FIELD(every), MODEL_FIELD(grace),
+    MODEL_FIELD(exact), MODEL_FIELD(by_file), MODEL_FIELD(step), MODEL_FIELD(keep), MODEL_FIELD(every),
+    MODEL_FIELD(grace),
     MODEL_FIELD(plain),
     MODEL_FIELD(dry), MODEL_NAMED(what, model_foreign_names), MODEL_FIELD(odd), MODEL_FIELD(nth), MODEL_FIELD(system),
     MODEL_FIELD(lacks), MODEL_FIELD(timeout_ms), MODEL_FIELD(deadline_ms),
@@ -159,6 +161,7 @@ typedef struct model_dice {
     int path_count, dir_count;
     const char *path[6];
     char dir[8][MODEL_PATH];
+    int is_series;                      /* the paths are of two series, and saves keep the last */
 } model_dice;
 static uint64_t model_mix(uint64_t z) {                 /* splitmix64 */
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -176,6 +179,10 @@ static const char *const model_paths[] = {
     "experts/tier_0/group_1/a",
     "step_1_shard_0.bin/a", "dense/layer/b", "a_shard_0", "runs/optim/a", "a.v1", "runs/router/step_1", "runs/runs/a"
 };
+/* Of two series in two directories. */
+static const char *const model_series_paths[] = {
+    "step_1", "step_2", "step_3", "step_10", "best", "best2", "runs/step_1", "runs/step_2", "step_x"
+};
 static void model_directory_of(const char *path, char out[MODEL_PATH]) {
     const char *slash = strrchr(path, '/');
     (void)snprintf(out, MODEL_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
@@ -183,9 +190,11 @@ static void model_directory_of(const char *path, char out[MODEL_PATH]) {
 /* A few names, so that the steps meet. */
 static void model_draw_names(model_dice *d) {
     int i;
-    d->path_count = 1 + model_draw(d, 4);
+    d->is_series = model_chance(d, 35) && !model_is_out("series");
+    d->path_count = d->is_series ? 3 + model_draw(d, 4) : 1 + model_draw(d, 4);
     for (i = 0; i < d->path_count; i++)
-        d->path[i] = model_paths[model_draw(d, model_is_out("nested") ? 8 : (int)DCPI_COUNT(model_paths))];
+        d->path[i] = d->is_series ? model_series_paths[model_draw(d, (int)DCPI_COUNT(model_series_paths))]
+                     : model_paths[model_draw(d, model_is_out("nested") ? 8 : (int)DCPI_COUNT(model_paths))];
     d->dir_count = 0;
     for (i = 0; i < d->path_count; i++) model_directory_of(d->path[i], d->dir[d->dir_count++]);
     for (i = 0; i < 2; i++) model_directory_of(d->dir[i % d->path_count], d->dir[d->dir_count++]);
@@ -208,6 +217,14 @@ static int model_draw_budget(model_dice *d, int percent) {
     const int budget = model_chance(d, percent) ? 1 + model_draw(d, 3) : 0;
     return budget == 2 && model_is_out("budget") ? 0 : budget;
 }
+static void model_draw_retention(model_dice *d, model_step *s) {
+    if (!model_chance(d, d->is_series ? 60 : 3)) return;
+    s->keep = 1 + model_draw(d, 3);
+    s->every = model_chance(d, 20) ? 2 + model_draw(d, 3) : 0;
+    s->step = model_chance(d, 20) ? 1 + model_draw(d, 2) : 0;
+    s->verifier = model_chance(d, 8);
+    if (s->verifier) s->sign = model_chance(d, 80);
+}
 /* What a save and a save in the background have in common. */
 static void model_draw_save(model_dice *d, model_step *s) {
     (void)snprintf(s->path, sizeof s->path, "%s", model_draw_path(d));
@@ -229,6 +246,8 @@ static void model_draw_save(model_dice *d, model_step *s) {
     if (model_chance(d, 4)) s->lacks = 4 << model_draw(d, 7);
     if (s->lacks == DCP_STORAGE_EXCLUSIVE_PUBLISH && model_is_out("exclusive")) s->lacks = 0;
     if (s->state == 1 && model_is_out("state")) s->state = 0;
+    model_draw_retention(d, s);
+    if (s->step == 2) s->state = 0;
 }
 /* What is known to fail only where two choices meet. */
 static void model_avoid(model_step *s) {

@@ -38,6 +38,10 @@ typedef struct model_slot {
     int ranks;
 } model_slot;
 
+/* When this process has saved and loaded a generation, in steps of the program: from the first that may have done it to
+ * the last; 0: never. */
+typedef struct model_life { int saved, saved_perhaps, loaded, loaded_perhaps; } model_life;
+
 typedef struct model_world {
     char base[TEST_PATH]; dcp_storage *storage;
     int place_count; model_place place[MODEL_PLACES];
@@ -47,6 +51,7 @@ typedef struct model_world {
     model_op *pending[MODEL_OPS]; int pending_count;    /* that run in the background, or are stopped */
     model_slot slot[2];
     model_outcome *outcomes; int outcome_count;
+    model_life life[MODEL_GENERATIONS + 1]; int clock;                  /* by number */
     int is_dirty;                       /* files that nobody names may lie about */
     model_tree tree;
     int step; char label[80], why[1500];           /* what is wrong; the label stays the same while a program shrinks */
@@ -211,8 +216,25 @@ static int model_is_hurt(const model_world *w, const model_place *p) {
     }
     return hurt;
 }
+/* The first bytes of a path that say which series it is of. */
+static size_t model_stem(const char *path) {
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] >= '0' && path[n - 1] <= '9') n--;
+    return n;
+}
+static int model_is_of_series(const char *path, const char *other) {
+    return model_stem(path) == model_stem(other) && strncmp(path, other, model_stem(path)) == 0;
+}
+/* By its retention this save may remove what is at the path. */
+static int model_may_retain(const model_step *s, const model_place *p) {
+    return (s->kind == MODEL_SAVE || s->kind == MODEL_BEGIN) && s->keep > 0 && strcmp(s->path, p->path) != 0 &&
+           model_is_of_series(p->path, s->path) && !(s->every > 0 && (p->step <= 0 || p->step % s->every == 0));
+}
 static int model_is_pending(const model_world *w, const char *path) {
-    int i;
+    int i, j;
+    for (i = 0; i < w->pending_count; i++)
+        for (j = 0; j < w->place_count; j++)
+            if (strcmp(w->place[j].path, path) == 0 && model_may_retain(&w->pending[i]->step, &w->place[j])) return 1;
     for (i = 0; i < w->pending_count; i++)
         if (strcmp(w->pending[i]->step.path, path) == 0 || strcmp(w->pending[i]->step.to, path) == 0) return 1;
     return 0;

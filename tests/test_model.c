@@ -48,6 +48,7 @@ static int model_is_removal(const model_op *op) {
     return op->step.kind == MODEL_REMOVE || op->step.kind == MODEL_PRUNE;
 }
 
+static int model_may_be_save(const model_step *s) { return s->kind == MODEL_SAVE || s->kind == MODEL_BEGIN; }
 /* What it saves is a new generation; what it loads is what the model has there; what it converts, both. */
 static void model_choose_state(model_world *w, const model_step *s, model_state *state) {
     const model_place *p = model_place_find(w, s->path);
@@ -81,7 +82,7 @@ static model_op *model_op_make(model_world *w, const model_step *step, int is_al
         s.system = 0;
     if (s.kind == MODEL_LOAD && model_place_find(w, s.path) && model_is_hurt(w, model_place_find(w, s.path)))
         s.verify %= DCP_VERIFY_NONE;
-    if (s.kind == MODEL_PRUNE && w->damage_count && w->pending_count == 0) {
+    if ((s.kind == MODEL_PRUNE || (model_may_be_save(&s) && s.keep)) && w->damage_count && w->pending_count == 0) {
         /* as in another process than the one that saved */
         dcpi_mutex_lock(&dcpi_life.lock);
         dcpi_life.proven.count = 0;
@@ -157,8 +158,17 @@ static int model_may_be(const model_op *op, const char *path, int generation) {
     return model_is_save(op) && strcmp(model_target(op, target), path) == 0 && op->state.number == generation;
 }
 static int model_may_remove(const model_op *op, const char *path) {
+    const model_place *p = model_place_find(model_now, path);
     return (op->step.kind == MODEL_REMOVE && strcmp(op->step.path, path) == 0) ||
-           (op->step.kind == MODEL_PRUNE && model_is_in(path, op->step.path));
+           (op->step.kind == MODEL_PRUNE && model_is_in(path, op->step.path)) ||
+           (p && model_may_retain(&op->step, p));
+}
+/* Only after its commit: not where rank 0 says that it does not know of one. */
+static int model_has_removed(const model_op *op, model_end end) {
+    if (!model_is_save(op)) return 1;
+    if (end == END_FAILED) return 0;
+    return !op->out->is_over || op->step.dead_at || op->step.kind == MODEL_BEGIN ||
+           op->out->status[0] != DCP_E_UNKNOWN;
 }
 /* Of an operation whose verdict is still to come: what else writes or removes at its place meanwhile. */
 static void model_note_rivals(const model_group *g, model_op *op) {
@@ -202,7 +212,10 @@ static int model_settle(model_world *w, const model_group *g, const char *path) 
         const model_op *op = i < g->count ? g->op[i] : w->pending[i - g->count];
         const model_end end = i < g->count ? model_end_of(op) : END_UNKNOWN;
         char target[MODEL_PATH];
-        if (model_may_remove(op, path)) { removed += end != END_FAILED; legal |= generation == 0; }
+        if (model_may_remove(op, path) && model_has_removed(op, end)) {
+            removed += end != END_FAILED;
+            legal |= generation == 0;
+        }
         if (!model_is_save(op) || strcmp(model_target(op, target), path) != 0) continue;
         if (end == END_DONE && op->is_late && op->has_rivals) {
             legal |= generation == op->state.number || generation == old;
@@ -281,6 +294,8 @@ static int model_is_kept(const model_world *w, const model_place *p, const model
 typedef struct model_before {
     int64_t sequence;
     char kept[MODEL_PLACES], gone[MODEL_PLACES];
+    char was[MODEL_PLACES], is_valid[MODEL_PLACES];     /* there; and what retention counts */
+    int has_damage;
     int was_dirty;
 } model_before;
 static void model_look_ahead(const model_world *w, const model_op *op, model_before *b) {
@@ -291,6 +306,12 @@ static void model_look_ahead(const model_world *w, const model_op *op, model_bef
     model_directory_of(model_target(op, target), directory);
     if (model_is_save(op) && op->step.kind != MODEL_SYNC && !model_has_damage_in(w, directory))
         b->sequence = model_next_sequence(w, directory);
+    b->has_damage = model_has_damage_in(w, directory) || model_has_broken_in(w, directory);
+    for (i = 0; i < w->place_count; i++) {
+        b->was[i] = (char)w->place[i].is_there;
+        b->is_valid[i] = w->place[i].is_there && !model_is_hurt(w, &w->place[i]) &&
+                         (!op->step.verifier || w->place[i].is_signed);
+    }
     for (i = 0; i < w->place_count && op->step.kind == MODEL_PRUNE; i++) {
         const model_place *p = &w->place[i];
         if (!p->is_there || !model_is_in(p->path, op->step.path) || model_is_hurt(w, p)) continue;
@@ -307,6 +328,56 @@ static int model_check_prune(model_world *w, const model_before *b, int is_done)
             return model_fail(w, "pruned too little", "%s is still there", w->place[i].path);
     }
     return 1;
+}
+/* ---- and of the retention of a save ----------------------------------------------------------------------------- */
+/* How many of its series retention counts that are newer; or, with a time, that this process has saved since then. */
+static int model_newer(const model_world *w, const model_step *s, const model_before *b, const model_place *p,
+                       int since, int is_sure) {
+    int i, newer = 0;
+    for (i = 0; i < w->place_count; i++) {
+        const model_place *q = &w->place[i];
+        const model_life *life = &w->life[q->state.number];
+        if (strcmp(q->path, s->path) == 0) { newer += !s->verifier || s->sign; continue; }
+        if (!b->is_valid[i] || q == p || !model_is_of_series(q->path, s->path)) continue;
+        newer += since ? (is_sure ? life->saved : life->saved_perhaps) > since : model_compare(q, p) > 0;
+    }
+    return newer;
+}
+/* 1: it stays; 0: it goes; -1: perhaps. */
+static int model_is_retained(const model_world *w, const model_step *s, const model_before *b, const model_place *p) {
+    const model_life *life = &w->life[p->state.number];
+    if (s->verifier && !p->is_signed) return 1;
+    if (!model_may_retain(s, p) || model_newer(w, s, b, p, 0, 1) < s->keep) return 1;
+    if (life->loaded && model_newer(w, s, b, p, life->loaded, 0) < s->keep) return 1;
+    return life->loaded_perhaps && model_newer(w, s, b, p, life->loaded_perhaps, 1) < s->keep ? -1 : 0;
+}
+/* is_done: without a fault and a warning. */
+static int model_check_retained(model_world *w, const model_op *op, const model_before *b, int is_done) {
+    const model_step *s = &op->step;
+    int i, retained;
+    for (i = 0; i < MODEL_PLACES; i++) {
+        const model_place *p = &w->place[i];
+        if (!b->was[i] || !model_is_of_series(p->path, s->path) || strcmp(p->path, s->path) == 0) continue;
+        retained = model_is_retained(w, s, b, p);
+        if (retained == 1 && !p->is_there && (b->is_valid[i] || (s->verifier && !p->is_signed)))
+            return model_fail(w, "retained too little", "%s is gone, and should stay", p->path);
+        if (retained == 0 && is_done && p->is_there && b->is_valid[i] && !b->has_damage)
+            return model_fail(w, "retained too much", "%s is still there", p->path);
+    }
+    return 1;
+}
+/* What the calls of a group have done in this process. */
+static void model_note_life(model_world *w, const model_op *op) {
+    model_life *life = &w->life[op->state.number];
+    const int is_load = op->step.kind == MODEL_LOAD || op->step.kind == MODEL_MAP || op->step.kind == MODEL_SYNC;
+    const model_place *source = op->step.kind == MODEL_CONVERT ? model_place_find(w, op->step.path) : NULL;
+    if (op->step.process) return;
+    if (is_load) life->loaded_perhaps = w->clock;
+    if (is_load && op->step.kind != MODEL_SYNC && model_verdict(op) == DCP_OK) life->loaded = w->clock;
+    if (source) w->life[source->state.number].loaded_perhaps = w->clock;
+    if (!model_is_save(op) || op->step.kind == MODEL_SYNC) return;
+    life->saved_perhaps = w->clock;
+    if (model_verdict(op) == DCP_OK && op->step.kind != MODEL_BEGIN) life->saved = w->clock;
 }
 static int model_check_sequence(model_world *w, const model_op *op, const model_before *b) {
     char directory[MODEL_PATH], target[MODEL_PATH];
@@ -325,17 +396,18 @@ static int model_leaves_files(const model_world *w, const model_op *op) {
     const model_step *s = &op->step;
     const dcp_status verdict = model_verdict(op);
     const int may_remove = model_is_removal(op) || s->kind == MODEL_SWEEP || s->kind == MODEL_SYNC;
+    const int retains = model_is_save(op) && s->keep > 0;
     char directory[MODEL_PATH], target[MODEL_PATH];
     model_directory_of(model_target(op, target), directory);
     if (!op->out->is_over || verdict == DCP_E_UNKNOWN || s->dead_at || op->is_stopped) return 1;
     if (s->call && op->out->faults && (s->fault == FAULT_ANY || s->fault >= FAULT_OPEN || s->how != FAULT_BEFORE ||
                                        may_remove || verdict == DCP_OK)) return 1;
     if (s->memory_at && (verdict == DCP_OK || may_remove)) return 1;
-    if ((s->cancel_at || s->deadline_ms || s->arrives_at) && may_remove) return 1;
+    if ((s->cancel_at || s->deadline_ms || s->arrives_at) && (may_remove || retains)) return 1;
     if (s->kind == MODEL_SYNC || s->lacks) return 1;
     if (may_remove && verdict != DCP_OK) return 1;
-    return (may_remove || s->overwrite) && (model_has_broken_in(w, directory) || model_has_damage_in(w, directory) ||
-                                            model_has_broken_in(w, s->path));
+    return (may_remove || retains || s->overwrite) &&
+           (model_has_broken_in(w, directory) || model_has_damage_in(w, directory) || model_has_broken_in(w, s->path));
 }
 /* A live rank takes back what it made when it knows that the save has failed, whatever has become of the others
  * (G9). */
@@ -440,6 +512,12 @@ static int model_group_settle(model_world *w, const model_group *g) {
         for (j = 0; j < n && g->op[i]->step.kind == MODEL_PRUNE; j++)
             if (model_is_in(w->place[j].path, g->op[i]->step.path) && !model_settle(w, g, w->place[j].path)) return 0;
     }
+    for (j = 0; j < n; j++) {                           /* what retention may have removed */
+        int may_go = 0;
+        for (i = 0; i < g->count; i++) may_go |= model_may_retain(&g->op[i]->step, &w->place[j]);
+        for (i = 0; i < w->pending_count; i++) may_go |= model_may_retain(&w->pending[i]->step, &w->place[j]);
+        if (may_go && w->place[j].is_there && !model_settle(w, g, w->place[j].path)) return 0;
+    }
     for (i = 0; i < w->pending_count; i++) if (!model_settle(w, g, model_target(w->pending[i], path))) return 0;
     return 1;
 }
@@ -467,9 +545,11 @@ static int model_group_judge(model_world *w, model_group *g, const model_before 
     for (i = 0; i < g->count; i++) {
         model_op *op = g->op[i];
         if (model_leaves_files(w, op) ||
-            (!is_alone && (model_is_removal(op) || op->step.layout == DCP_LAYOUT_MANIFEST))) w->is_dirty = 1;
+            (!is_alone && (model_is_removal(op) || op->step.keep || op->step.layout == DCP_LAYOUT_MANIFEST)))
+            w->is_dirty = 1;
         if (op->out->is_over && !op->is_stopped && !model_judge_call(w, op, g->want[i])) return 0;
         model_forget_strangers(w, op);
+        model_note_life(w, op);
     }
     if (!model_group_settle(w, g)) return 0;
     if (is_alone && g->op[0]->out->is_over) {
@@ -478,6 +558,8 @@ static int model_group_judge(model_world *w, model_group *g, const model_before 
         if (model_is_save(op) && is_done && op->step.kind != MODEL_SYNC && !model_stranger_at(w, op->step.path) &&
             !model_check_sequence(w, op, before)) return 0;
         if (op->step.kind == MODEL_PRUNE && !model_check_prune(w, before, is_done)) return 0;
+        if (op->step.kind == MODEL_SAVE && op->step.keep && model_verdict(op) == DCP_OK &&
+            !model_check_retained(w, op, before, is_done && op->out->report.warning_count == 0)) return 0;
         if (op->step.kind == MODEL_LATEST && is_done && !op->step.verifier &&
             !model_check_latest(w, op->step.path, model_verdict(op), op->out->path, op->out->err[0].message,
                                 op->step.verify)) return 0;
@@ -529,9 +611,10 @@ static int model_slot_end(model_world *w, model_slot *slot) {
     g.count = 1;
     g.op[0] = op;
     op->is_late = 1;
+    model_note_life(w, op);
     model_count_faults(op);
     want = model_want(w, op, 0);
-    if (model_leaves_files(w, op) || op->step.layout == DCP_LAYOUT_MANIFEST) w->is_dirty = 1;
+    if (model_leaves_files(w, op) || op->step.keep || op->step.layout == DCP_LAYOUT_MANIFEST) w->is_dirty = 1;
     is_fine = model_judge_call(w, op, want);
     if (is_fine && model_verdict(op) == DCP_OK && op->is_lost && !op->was_seen && !op->has_removals)
         is_fine = model_fail(w, "a lost update",
@@ -625,6 +708,7 @@ static int model_begin(model_world *w, const model_step *step) {
         }
 
         slot->op = op;
+        model_note_life(w, op);
         model_keep_pending(w, op);
         g.count = 0;
         return model_group_settle(w, &g) && model_check_all(w, 0);
@@ -862,7 +946,7 @@ static int model_run(const model_program *p, const char *dir, char label[80], ch
     w->outcomes = (model_outcome *)mmap(NULL, 4 * MODEL_OPS * sizeof *w->outcomes, PROT_READ | PROT_WRITE,
                                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if ((void *)w->outcomes == MAP_FAILED || dcp_storage_local(w->base, &w->storage, &err)) abort();
-    for (at = 0; at < p->count && is_fine; at++) { *step = at; is_fine = model_run_step(w, p, &at); }
+    for (at = 0; at < p->count && is_fine; at++) { *step = at; w->clock++; is_fine = model_run_step(w, p, &at); }
     if (is_fine) { *step = p->count; is_fine = model_finish(w); }
     (void)snprintf(label, 80, "%s", w->label);
     (void)snprintf(why, why_size, "%s", w->why);

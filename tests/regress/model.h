@@ -152,3 +152,12 @@ PROGRAM(the_data_of_a_foreign_document_that_was_pruned,
     STEP(PRUNE, .path = ""),
     STEP(REMOVE, .path = "a.v1"),
     STEP(SWEEP, .path = "", .grace = -1, .plain = 1))
+PROGRAM(retention_takes_no_other_series,
+    STEP(SAVE, .path = "step_x"),
+    STEP(SAVE, .path = "step_1"),
+    STEP(SAVE, .path = "step_10", .keep = 1))
+PROGRAM(retention_keeps_what_was_mapped,
+    STEP(SAVE, .path = "step_10"),
+    STEP(SAVE, .path = "step_2"),
+    STEP(MAP, .path = "step_10"),
+    STEP(SAVE, .path = "step_1", .keep = 2))
