@@ -53,7 +53,7 @@ matrix:                                 ## test_golden.c by every compiler and l
 
 soak: soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model ## the six below, in depth: long runs
 soak-crash: build/plain/test_crash      ## disks after power cuts; CRASH_STATES=250000
-	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
+	@WHOLE=1 DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 soak-interleave: build/plain/test_interleave ## more interleavings; INTERLEAVE=2: the largest, gigabytes
 	@DCP_TEST_INTERLEAVE=$(INTERLEAVE) DCP_TEST_TIMEOUT=0 build/plain/test_interleave
 soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs; POWER_CUTS=200; as root
