@@ -19,10 +19,12 @@ import math
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import warnings
+import zipfile
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "python")
 sys.path.insert(0, EXAMPLES)
@@ -370,7 +372,22 @@ def npz(path, directory):
             must(np.array_equal(bits_of(back[name], expected()[name][0]), pattern(name, *expected()[name])), name)
     code, text = tool(path, os.path.join(directory, "sharded", "tree"), "t.npz", "--to", "npz")
     must(code != 0 and "numpy does not have" in text and not os.path.exists("t.npz"), "bf16 to npz: %s" % text)
+    hostile_npz(path)
     print("npz: %d bytes compared, %d damaged files refused" % (compared, damaged_npz(path)))
+
+
+def hostile_npz(path):
+    """Heads of arrays that say more than there is, so much that sums overflow, or less, or nothing."""
+    def convert(kind, shape, data):
+        head = ("{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (kind, shape)).encode().ljust(117) + b"\n"
+        with zipfile.ZipFile("h.npz", "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data)
+        return tool(path, "h.npz", "run/h", "--to", "single", "--force")
+    for kind, shape, size in (("<f4", 2**61 - 1, 4), ("|u1", 2**63 - 2, 4), ("|u1", 8, 20 << 20), ("<f4", 3, 4)):
+        code, text = convert(kind, shape, bytes(size))
+        must(code == 1 and "h.npz: x has %d bytes of numbers" % size in text, "hostile .npz: %s %s" % (code, text))
+        must(not os.path.exists("run/h.checkpoint"), "a hostile .npz was converted")
+    must(convert("<f4", "0, 3", b"") == (0, ""), "an array without numbers")
 
 
 def damaged_npz(path):

@@ -144,6 +144,9 @@ static dcp_status take_bytes(void *user, const unsigned char *bytes, size_t size
         size -= n;
         if (a->start_size < 12 || a->start_size < npy_header_size(a->start)) continue;
         status = npy_parse(a->name, a->start, a->start_size, &a->head, err);
+        if (!status && a->head.data_size != a->entry->size - a->head.data_at)           /* before it fills a disk */
+            return tool_error(err, DCP_E_FORMAT, "%s has %" PRId64 " bytes of numbers, and its head says %" PRId64,
+                              a->name, a->entry->size - a->head.data_at, a->head.data_size);
         if (!status && !a->entry->is_deflated && !a->head.is_swapped) a->at = -1;
     }
     if (tool_interrupted.requested) return tool_error(err, DCP_E_CANCELLED, "interrupted");
@@ -163,9 +166,9 @@ static dcp_status take_array(const char *path, array *a, FILE *beside, int64_t *
     status = put_beside(&u, zeros, (size_t)(-*beside_size & 63), err);
     a->at = *beside_size;
     if (!status) status = zip_unpack(a->entry, take_bytes, &u, err);
-    if (!status && (!a->head.data_at || a->head.data_at + a->head.data_size != a->entry->size))
-        status = tool_error(err, DCP_E_FORMAT, "%s of %s has %" PRId64 " bytes, and its head says %" PRId64, a->name,
-                            path, a->entry->size, a->head.data_at + a->head.data_size);
+    if (!status && !a->head.data_at) status = tool_error(err, DCP_E_FORMAT, "%s is no .npy file", a->name);
+    if (status == DCP_E_FORMAT)
+        (void)tool_error(err, status, "%s: %s", path, tool_text_of(err->message, strlen(err->message)));
     free(u.swapped);
     free(a->start);
     return status;
@@ -173,8 +176,8 @@ static dcp_status take_array(const char *path, array *a, FILE *beside, int64_t *
 
 static dcp_tensor tensor_of(const array *a, const unsigned char *beside) {
     const npy_header *h = &a->head;
-    const unsigned char *data = a->at < 0 ? a->entry->bytes + h->data_at : beside + a->at;
-    dcp_tensor tensor = dcp_array(a->name, h->dtype, h->data_size ? data : NULL, h->ndim, h->shape);
+    const unsigned char *data = h->data_size == 0 ? NULL : a->at < 0 ? a->entry->bytes + h->data_at : beside + a->at;
+    dcp_tensor tensor = dcp_array(a->name, h->dtype, data, h->ndim, h->shape);
     int d;
     for (d = 0; h->is_fortran && h->ndim > 1 && h->data_size && d < h->ndim; d++)       /* columns first */
         tensor.stride[d] = d == 0 ? 1 : tensor.stride[d - 1] * h->shape[d - 1];
@@ -215,7 +218,7 @@ static dcp_status take_arrays(convert_job *v, const char *path, FILE *beside, in
         a->entry = &z->entries[i];
         a->name = tool_text_of(a->entry->name, strlen(a->entry->name) - 4);
         status = take_array(path, a, beside, size, err);
-        v->bytes += a->head.data_size;
+        if (!status) v->bytes += a->head.data_size;
     }
     return status ? status : fflush(beside) ? tool_error(err, DCP_E_SPACE, "cannot unpack %s", path) : DCP_OK;
 }
