@@ -42,6 +42,8 @@ typedef struct model_slot {
  * the last; 0: never. */
 typedef struct model_life { int saved, saved_perhaps, loaded, loaded_perhaps; } model_life;
 
+enum { MODEL_DEAD = 40 };
+
 typedef struct model_world {
     char base[TEST_PATH]; dcp_storage *storage;
     int place_count; model_place place[MODEL_PLACES];
@@ -52,6 +54,7 @@ typedef struct model_world {
     model_slot slot[2];
     model_outcome *outcomes; int outcome_count;
     model_life life[MODEL_GENERATIONS + 1]; int clock;                  /* by number */
+    int dead_count; char dead[MODEL_DEAD][MODEL_KEY];   /* locks of saves that were killed: P.<save id>.commit.lock */
     int is_dirty;                       /* files that nobody names may lie about */
     model_tree tree;
     int step; char label[80], why[1500];           /* what is wrong; the label stays the same while a program shrinks */

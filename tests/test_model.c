@@ -304,6 +304,7 @@ static void model_look_ahead(const model_world *w, const model_op *op, model_bef
     memset(b, 0, sizeof *b);
     b->was_dirty = w->is_dirty;
     model_directory_of(model_target(op, target), directory);
+    if (op->step.kind == MODEL_SWEEP) (void)snprintf(directory, sizeof directory, "%s", op->step.path);
     if (model_is_save(op) && op->step.kind != MODEL_SYNC && !model_has_damage_in(w, directory))
         b->sequence = model_next_sequence(w, directory);
     b->has_damage = model_has_damage_in(w, directory) || model_has_broken_in(w, directory);
@@ -446,6 +447,15 @@ static int model_is_pool_file(const char *name) {
 static int model_was_lied_to(const model_op *op) {
     return op->step.call && op->out->faults && (op->step.sys == ENOENT || op->step.sys == 0);
 }
+/* The list of what a killed save was to write stays with that save's lock while some of it must stay (V6). */
+static int model_is_dead_list(const model_world *w, const char *path) {
+    static const char mark[] = ".commit.lock.";
+    const char *at = strstr(path, mark);
+    char lock[MODEL_KEY];
+    if (!at || strlen(at) != strlen(mark) + 16 + strlen(".tmp")) return 0;
+    (void)snprintf(lock, sizeof lock, "%.*s.%.16s.commit.lock", (int)(at - path), path, at + strlen(mark));
+    return model_tree_find(&w->tree, lock) != NULL;
+}
 /* Nothing is left of what nobody names, in the directory and in its pool, unless the pool is a directory of checkpoints
  * itself. */
 static int model_check_swept(model_world *w, const char *directory, int plain) {
@@ -460,7 +470,8 @@ static int model_check_swept(model_world *w, const char *directory, int plain) {
         name = f->path + n + (n > 0);
         if ((strchr(name, '/') && (model_is_owned(w, f) || !model_is_pool_file(name))) ||
             !model_is_ours_to_sweep(name, plain)) continue;
-        if (is_broken && !dcpi_is_temporary(name) && !dcpi_is_intent(name)) continue;
+        if (is_broken && ((!dcpi_is_temporary(name) && !dcpi_is_intent(name)) || model_is_dead_list(w, f->path)))
+            continue;
         return model_fail(w, "a sweep leaves a file", "%s", f->path);
     }
     return 1;
@@ -490,6 +501,49 @@ static void model_forget_strangers(model_world *w, const model_op *op) {
         memmove(&w->stranger[kept++], s, sizeof *s);
     }
     w->stranger_count = kept;
+}
+
+/* ---- what killed saves left -------------------------------------------------------------------------------------- */
+static const char *model_name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+/* A save was killed, and nothing else runs: its lock is free. */
+static void model_note_dead(model_world *w, const model_op *op) {
+    const size_t n = strlen(op->step.path);
+    int i, j;
+    for (i = 0; i < w->tree.count; i++) {
+        const char *path = w->tree.file[i].path;
+        for (j = 0; j < w->dead_count && strcmp(w->dead[j], path) != 0; j++) continue;
+        if (j < w->dead_count || j == MODEL_DEAD || strncmp(path, op->step.path, n) != 0 ||
+            dcpi_live_prefix(model_name_of(path)) != strlen(model_name_of(op->step.path))) continue;
+        (void)snprintf(w->dead[w->dead_count++], MODEL_KEY, "%s", path);
+    }
+}
+/* The next save of the series, and a sweep, removes all of it. */
+static int model_goes_with(const model_step *s, const char *dead) {
+    char prefix[MODEL_KEY];
+    const char *name = model_name_of(dead);
+    (void)snprintf(prefix, sizeof prefix, "%.*s", (int)((size_t)(name - dead) + dcpi_live_prefix(name)), dead);
+    return s->kind == MODEL_SWEEP ? model_is_in(dead, s->path) && !s->dry : model_is_of_series(prefix, s->path);
+}
+static int model_check_dead(model_world *w, const model_op *op) {
+    int i, j;
+    for (i = 0; i < w->dead_count; i++) {
+        const char *dead = w->dead[i], *name = model_name_of(dead);
+        char id[17], directory[MODEL_PATH];
+        (void)snprintf(id, sizeof id, "%s", name + dcpi_live_prefix(name) + 1);
+        model_directory_of(dead, directory);
+        if (!model_goes_with(&op->step, dead)) continue;
+        if (model_tree_find(&w->tree, dead)) return model_fail(w, "a killed save's lock stays", "%s", dead);
+        for (j = 0; j < w->tree.count; j++) {
+            const model_file *f = &w->tree.file[j];
+            if (f->type == 'f' && model_is_below(f->path, directory) && dcpi_name_has_id(f->path, id) &&
+                !model_is_explained(w, f) && !model_is_owned(w, f))
+                return model_fail(w, "a killed save's file stays", "%s", f->path);
+        }
+    }
+    return 1;
 }
 
 /* ---- one group, judged ------------------------------------------------------------------------------------------- */
@@ -566,6 +620,10 @@ static int model_group_judge(model_world *w, model_group *g, const model_before 
     }
     if (!model_check_all(w, 0)) return 0;
     if (is_alone && !model_check_taken_back(w, g->op[0])) return 0;
+    if (is_alone && g->op[0]->step.kind == MODEL_SAVE && !g->op[0]->out->is_over) model_note_dead(w, g->op[0]);
+    if (is_alone && (g->op[0]->step.kind == MODEL_SAVE || g->op[0]->step.kind == MODEL_SWEEP) &&
+        g->op[0]->out->is_over && model_verdict(g->op[0]) == DCP_OK && !model_is_disturbed(g->op[0]) &&
+        !g->op[0]->step.lacks && !before->has_damage && !model_check_dead(w, g->op[0])) return 0;
     if (is_alone && g->op[0]->step.kind == MODEL_SWEEP && g->op[0]->step.grace < 0 && !g->op[0]->step.dry &&
         g->op[0]->out->is_over && model_verdict(g->op[0]) == DCP_OK && !model_was_lied_to(g->op[0])) {
         if (!model_check_swept(w, g->op[0]->step.path, g->op[0]->step.plain)) return 0;
@@ -788,6 +846,7 @@ static int model_rename(model_world *w, const model_step *s) {
         model_rename_in(w->damage[i].path, sizeof w->damage[i].path, s->path, s->to);
     }
     w->is_dirty = 1;
+    w->dead_count = 0;
     return model_check_all(w, 1);
 }
 static int model_harm(model_world *w, const model_step *s) {

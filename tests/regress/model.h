@@ -161,3 +161,7 @@ PROGRAM(retention_keeps_what_was_mapped,
     STEP(SAVE, .path = "step_2"),
     STEP(MAP, .path = "step_10"),
     STEP(SAVE, .path = "step_1", .keep = 2))
+PROGRAM(what_killed_saves_left_goes_with_the_next,
+    STEP(SAVE, .path = "step_1", .process = 1, .kill_at = 6),
+    STEP(SAVE, .path = "step_2", .tensors = "sr", .layout = DCP_LAYOUT_MANIFEST, .process = 1, .kill_at = 24),
+    STEP(SAVE, .path = "step_3", .tensors = "sr"))
