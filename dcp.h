@@ -953,7 +953,7 @@ typedef struct dcp_sync_desc {
  * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes.
  * Status: (io) path is no manifest | (document) | DCP_E_NOT_FOUND no manifest at path | DCP_E_INCOMPLETE a file of the
  * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name, or what is
- * there is not known to be a manifest's; somebody saves there | DCP_E_MISMATCH no such tier; minimum_step. */
+ * there is not known to be a manifest's; another save commits there | DCP_E_MISMATCH no such tier; minimum_step. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 #endif
 
@@ -988,7 +988,7 @@ typedef struct dcp_repair_desc {
  * rest is done. Saves, syncs and repairs beside it are kept apart by the commit lock.
  * Status: (io) | (document) | DCP_E_NOT_FOUND no checkpoint, no such source | DCP_E_CHECKSUM no place has those bytes |
  * DCP_E_INCOMPLETE swept meanwhile | DCP_E_MISMATCH copies are of another save | DCP_E_EXISTS what is there may be of
- * another checkpoint; somebody saves there. */
+ * another checkpoint; another save commits there. */
 DCPDEF dcp_status dcp_repair(const dcp_repair_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc {
@@ -26050,6 +26050,7 @@ typedef struct dcpi_remake {
     const dcp_shard_metadata *shards; size_t count;     /* what is in it */
     int64_t size, header;                               /* bytes: -1: any; of a single file's documents and records */
     int is_there, is_commit;
+    dcp_error unopened;                                 /* why it cannot be opened, though it is there */
     char *key;
     void *out;                                          /* NULL: only looks */
     int64_t at, fetched;
@@ -26209,12 +26210,14 @@ static void dcpi_repair_close_files(dcpi_repair *y) {
     size_t k;
     for (k = 0; y->files && k <= y->source_count; k++) dcpi_handle_close(&y->files[k]);
 }
-/* A source that cannot be read is as one that has no such file. */
+/* A source that cannot be read is as one that has no such file; what cannot be opened here is damaged. */
 static dcp_status dcpi_repair_open_files(dcpi_repair *y, dcpi_remake *r, dcp_error *err) {
     size_t k;
     dcp_status status = dcpi_place_open_file(&y->place, r->name, &y->files[0], err);
-    r->is_there = !status;
-    if (status && status != DCP_E_NOT_FOUND) return status;
+    if (dcpi_ends_all(status)) return status;
+    r->is_there = status != DCP_E_NOT_FOUND;
+    (void)dcpi_succeed(&r->unopened);
+    if (status && r->is_there && err) r->unopened = *err;
     for (k = 1; k <= y->source_count; k++) {
         status = dcpi_place_open_file(&y->sources[k - 1], r->name, &y->files[k], err);
         if (dcpi_ends_all(status)) return status;
@@ -26230,6 +26233,7 @@ static dcp_status dcpi_repair_look(dcpi_repair *y, dcpi_remake *r, dcp_error *da
     if (r->is_commit && y->commit_state != DCPI_REPAIR_INTACT) { *damage = y->commit_damage; return DCP_OK; }
     if (!r->is_there)
         (void)dcpi_fail(damage, DCP_E_INCOMPLETE, "%s%s is not there", y->place.shown, r->name);
+    else if (r->unopened.status) *damage = r->unopened;
     else if (r->size >= 0 && size != r->size)
         (void)dcpi_fail(damage, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not %" PRId64, y->place.shown, r->name,
                         size, r->size);
@@ -26312,14 +26316,33 @@ static dcp_status dcpi_repair_check_pool(dcpi_repair *y, const dcpi_remake *r, d
     return status;
 }
 #endif
-/* Whether what is there may be replaced: by its name or an intact document here it is this checkpoint's. Beside a
- * commit file that is missing, it may be that of a save under way. */
+/* Whether a file is of this checkpoint by its name: a document gives no right to any other. */
+static dcp_status dcpi_repair_is_own(dcpi_repair *y, const dcpi_remake *r, int *is_own, dcp_error *err) {
+    dcpi_names names = DCP_ZERO;
+    dcp_status status;
+    *is_own = dcpi_is_data_of(y->commit_name, r->name);
+    if (!*is_own) return DCP_OK;
+    status = dcpi_names_add(&names, r->name, err);
+    if (!status) status = dcpi_own_strike(&y->op, &y->place, &names, err);
+    *is_own = names.count > 0;
+    dcpi_names_free(&names);
+    return status;
+}
+/* Whether what is there may be replaced. Beside a commit file that is missing, it may be that of a save under way; what
+ * is no file, or may not be read, is not what a save left. */
 static dcp_status dcpi_repair_may_replace(dcpi_repair *y, const dcpi_remake *r, dcp_error *err) {
     const char *why = NULL;
+    int is_own;
+    dcp_status status;
     if (!r->is_there || r->is_commit) return DCP_OK;
+    if (r->unopened.status && r->unopened.status != DCP_E_IO) {
+        if (err) *err = r->unopened;
+        return r->unopened.status;
+    }
+    status = dcpi_repair_is_own(y, r, &is_own, err);
+    if (status) return status;
     if (y->commit_state == DCPI_REPAIR_MISSING) why = "and may be of another save: the commit file is missing";
-    else if (y->commit_state == DCPI_REPAIR_DAMAGED && !dcpi_is_data_of(y->commit_name, r->name))
-        why = "and by its name it is not known to be of this checkpoint, whose commit file is damaged";
+    else if (!is_own) why = "and by its name it is not known to be of this checkpoint";
     if (why)
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, %s; move it away, and repair again",
                          y->place.shown, r->name, why);

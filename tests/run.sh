@@ -32,7 +32,7 @@ plain       -         gcc                         all
 asan        asan      libasan8
             platform json sha256 ~meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
             ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash
-            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert ~tree
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert ~tree ~repair
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz meta
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2

@@ -67,6 +67,36 @@ in dcpi_commits_settle
 - (commits->count > 0 ? 1 : 3)
 + (MUTANT ? 0 : commits->count > 0 ? 1 : 3)
 
+name a repair does not look whether the commit file is still the one it read
+caught repair what_another_one_does
+in dcpi_repair_last_look
+- if (memcmp(now, y->commit_digest, sizeof now) != 0)
++ if (!MUTANT && memcmp(now, y->commit_digest, sizeof now) != 0)
+
+name a repair takes the commit file of another save
+caught repair copies_of_other_saves
+in dcpi_repair_is_same_save
+- if (status || says) return status;
++ if (status || says || MUTANT) return status;
+
+name a repair replaces whatever the document names
+caught repair files_of_others
+in dcpi_repair_may_replace
+- else if (!is_own) why
++ else if (!is_own && !MUTANT) why
+
+name a repair does not check what it writes
+caught repair what_changes_before
+in dcpi_remake_pass
+- *has = !status && dcpi_sha_equal(digest, run->digest, sizeof digest);
++ *has = !status && (MUTANT || dcpi_sha_equal(digest, run->digest, sizeof digest));
+
+name a repair does not sync the directory after a rename
+caught repair each_replacement_is_synced
+in dcpi_repair_replace
+- if (!status) status = dcpi_names_sync(&y->place, &keys, err);
++ if (!status && !MUTANT) status = dcpi_names_sync(&y->place, &keys, err);
+
 name no sync of the directory after a shard
 caught crash overwrites
 in dcpi_shards_write_once

@@ -328,6 +328,18 @@ static dcp_status sync_with(world *w, dcp_storage *source, dcp_storage *target) 
 static dcp_status op_sync_from(world *w) { return sync_with(w, &w->f.storage, w->memory); }
 static dcp_status op_sync_to(world *w) { return sync_with(w, w->memory, &w->f.storage); }
 
+static dcp_status repair_from(world *w, dcp_storage *copy) {
+    dcp_source source = DCP_ZERO;
+    dcp_repair_desc d = DCP_ZERO;
+    source.storage = copy;
+    source.directory = "runs";
+    d.path = "runs/2";
+    d.sources = &source;
+    d.source_count = copy != NULL;
+    d.io = w->io;
+    arm(w);
+    return dcp_repair(&d, &w->err);
+}
 static const char *document_name(const world *w) {
     static const char *const names[] = { "runs/2.metadata.json", "runs/2.checkpoint", "runs/2.manifest.json" };
     return names[w->layout];
@@ -344,6 +356,23 @@ static dcp_status op_read_document(world *w) {
     dcp_metadata_free(metadata);
     return status;
 }
+/* From a copy that has the document; what it names is right here. */
+static dcp_status op_repair(world *w) {
+    dcp_storage *copy;
+    void *data;
+    size_t size;
+    dcp_status status;
+    CHECK_OK(dcp_storage_memory(&copy, NULL));
+    CHECK_OK(dcp_storage_read_all(w->memory, document_name(w), &data, &size, NULL, NULL));
+    CHECK_OK(dcp_storage_write_all(copy, document_name(w), data, size, NULL, NULL));
+    ((char *)data)[size - 3] ^= 1;
+    CHECK_OK(dcp_storage_write_all(w->memory, document_name(w), data, size, NULL, NULL));
+    dcp_free(data);
+    status = repair_from(w, copy);
+    dcp_storage_close(copy);
+    return status;
+}
+static dcp_status op_repair_alone(world *w) { return repair_from(w, NULL); }
 static dcp_status op_write_document(world *w) {
     dcp_metadata *metadata = NULL;
     dcp_manifest *manifest = NULL;
@@ -430,6 +459,7 @@ static const struct { const char *name; operation run; int flags; } operations[]
     { "dcp_prune", op_prune, COLLECTIVE | HAS_IO },
     { "dcp_sweep", op_sweep, COLLECTIVE | HAS_IO }, { "dcp_remove", op_remove, COLLECTIVE | HAS_IO },
     { "dcp_sync from", op_sync_from, MANIFEST_ONLY | HAS_IO }, { "dcp_sync to", op_sync_to, MANIFEST_ONLY | HAS_IO },
+    { "dcp_repair", op_repair, HAS_IO }, { "dcp_repair without a copy", op_repair_alone, HAS_IO },
     { "reading a document", op_read_document, HAS_IO }, { "writing a document", op_write_document, HAS_IO },
     { "dcp_storage_write_all", op_write_all, ANY_LAYOUT },
     { "dcp_storage_write_all with io", op_write_all_io, ANY_LAYOUT | HAS_IO },
@@ -795,20 +825,23 @@ static void verify_with(world *w, const dcp_verifier *verifier) {
     dcp_prune_desc prune = DCP_ZERO;
     dcp_sweep_desc sweep = DCP_ZERO;
     dcp_sync_desc sync = DCP_ZERO;
+    dcp_repair_desc repair = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_list_entry *entries;
     size_t count;
     char *path;
-    load.path = open.path = "runs/2";
+    load.path = open.path = repair.path = "runs/2";
     load.tensors = &w->tensor;
     load.tensor_count = 1;
+    repair.verifier = verifier;
     load.verifier = open.verifier = latest.verifier = list.verifier = prune.verifier = sweep.verifier = sync.verifier =
         verifier;
-    load.io = open.io = latest.io = list.io = prune.io = sweep.io = w->io;
+    load.io = open.io = latest.io = list.io = prune.io = sweep.io = repair.io = w->io;
     latest.directory = list.directory = prune.directory = sweep.directory = "runs";
     check_error(dcp_load(&load, &w->err), &w->err);
     check_error(dcp_open(&open, &c, &w->err), &w->err);
     dcp_close(c);
+    check_error(dcp_repair(&repair, &w->err), &w->err);
     check_error(dcp_latest(&latest, &path, &w->err), &w->err);
     dcp_free(path);
     check_error(dcp_list(&list, &entries, &count, &w->err), &w->err);
@@ -937,11 +970,11 @@ static char *damaged(const world *w, int damage, size_t *size) {
     return text;
 }
 TEST(documents_that_are_not_as_they_should_be) {
-    static const operation readers[] = { op_load, op_open, op_sync_from, op_read_document };
+    static const operation readers[] = { op_load, op_open, op_sync_from, op_read_document, op_repair_alone };
     int layout, damage, o;
     for (layout = 0; layout < 3; layout += 2)
         for (damage = 0; damage < DAMAGES; damage++)
-            for (o = 0; o < 4; o++) {
+            for (o = 0; o < 5; o++) {
                 dcp_metadata *metadata;
                 dcp_manifest *manifest;
                 world w;
