@@ -283,7 +283,8 @@ static int64_t model_next_sequence(const model_world *w, const char *directory) 
 /* The k newest of those that load. */
 static int model_is_kept(const model_world *w, const model_place *p, const model_step *s) {
     int i, newer = 0;
-    if (s->every && p->step >= 0 && p->step % s->every == 0) return 1;
+    /* 0 may be that of a manifest without a step */
+    if (s->every && p->step >= (p->layout == DCP_LAYOUT_MANIFEST) && p->step % s->every == 0) return 1;
     for (i = 0; i < w->place_count; i++) {
         const model_place *q = &w->place[i];
         newer += q->is_there && q != p && model_is_in(q->path, s->path) && !model_is_hurt(w, q) &&
@@ -317,7 +318,8 @@ static void model_look_ahead(const model_world *w, const model_op *op, model_bef
         const model_place *p = &w->place[i];
         if (!p->is_there || !model_is_in(p->path, op->step.path) || model_is_hurt(w, p)) continue;
         if (op->step.dry || model_is_kept(w, p, &op->step)) b->kept[i] = 1;
-        else b->gone[i] = !model_has_damage_in(w, op->step.path) && !model_has_broken_in(w, op->step.path);
+        else b->gone[i] = !(op->step.every && p->step == 0) &&
+                            !model_has_damage_in(w, op->step.path) && !model_has_broken_in(w, op->step.path);
     }
 }
 static int model_check_prune(model_world *w, const model_before *b, int is_done) {

@@ -165,3 +165,7 @@ PROGRAM(what_killed_saves_left_goes_with_the_next,
     STEP(SAVE, .path = "step_1", .process = 1, .kill_at = 6),
     STEP(SAVE, .path = "step_2", .tensors = "sr", .layout = DCP_LAYOUT_MANIFEST, .process = 1, .kill_at = 24),
     STEP(SAVE, .path = "step_3", .tensors = "sr"))
+PROGRAM(a_manifest_without_a_step_goes_with_a_prune,
+    STEP(SAVE, .path = "step_x", .layout = DCP_LAYOUT_MANIFEST, .step = 2),
+    STEP(SAVE, .path = "step_2"),
+    STEP(PRUNE, .path = "", .every = 1))
