@@ -459,6 +459,26 @@ TEST(copies_of_other_saves_are_refused) {
             scene_end(&s);
         }
 }
+/* Documents without our additions have no save id; one of them names a file outside. */
+TEST(documents_of_others_are_not_taken_from_a_copy) {
+    static const char *const paths[] = { "p_shard_0.bin", "../p_shard_0.bin", "/etc/passwd" };
+    int i;
+    for (i = 0; i < 3; i++) {
+        scene s;
+        char text[1000];
+        const int size = snprintf(text, sizeof text, "{ \"version\": \"1.0.0\", \"worldSize\": 1, \"ddpRank\": 0, "
+            "\"sharding\": { \"strategy\": \"ddp\", \"shardCount\": 1, \"precision\": \"fp32\" }, \"shards\": [ "
+            "{ \"rank\": 0, \"filePath\": \"%s\", \"fileSize\": 4, \"tensors\": [ { \"name\": \"t\", \"shape\": [1], "
+            "\"dataType\": \"fp32\", \"offset\": 0, \"size\": 4 } ] } ] }", paths[i]);
+        scene_open(&s, DCP_LAYOUT_SHARDED, 0, NULL);
+        put(s.copy, commits[0], text, (size_t)size);
+        doing("path %s", paths[i]);
+        CHECK_STATUS(mend(&s, s.here), i ? DCP_E_NOT_FOUND : DCP_E_MISMATCH, i ? "" : "no save id");
+        generation_files_find(&s.files, s.here);
+        CHECK_INT(s.files.count, 0);
+        scene_end(&s);
+    }
+}
 TEST(a_signed_commit_file_is_taken_only_with_its_key) {
     const dcp_signer signer = dcp_hmac_signer(secret, sizeof secret, "k");
     const dcp_verifier right = dcp_hmac_verifier(secret, sizeof secret),
@@ -761,6 +781,7 @@ int main(void) {
     RUN(a_block_may_be_larger_than_the_memory_budget);
     RUN(what_changes_before_it_is_written_is_not_taken);
     RUN(copies_of_other_saves_are_refused);
+    RUN(documents_of_others_are_not_taken_from_a_copy);
     RUN(a_signed_commit_file_is_taken_only_with_its_key);
     RUN(each_call_of_the_storage_fails_once);
     RUN(each_allocation_fails_once);
