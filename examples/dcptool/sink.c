@@ -18,7 +18,8 @@ int tool_check_output(tool_state *t, const char *path) {
     const enum tool_kind kind = tool_kind_of(path);
     if (strcmp(path, "-") == 0) return TOOL_FINE;
     if (kind == TOOL_DIRECTORY || kind == TOOL_OTHER)
-        return tool_trouble(t, DCP_E_INVALID, "%s is not a regular file; -o - writes to standard output", path);
+        return tool_trouble(t, DCP_E_INVALID, "%s is not a regular file%s", path,
+                            (t->command->options & TOOL_OUTPUT) ? "; -o - writes to standard output" : "");
     if (kind == TOOL_FILE && !(t->options & TOOL_FORCE))
         return tool_trouble(t, DCP_E_EXISTS, "%s already exists; --force replaces it", path);
     return TOOL_FINE;
