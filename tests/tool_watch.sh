@@ -63,9 +63,9 @@ watch_ends() {
     run 3 watch nowhere --timeout 1
     run 2 watch ending --count 0
     run 2 watch ending --timeout soon
-    mkdir damaged
-    cp s/one.checkpoint damaged && flip damaged/one.checkpoint 4100
-    keep_coming damaged ending >/dev/null 2>&1 &
+    mkdir watched_damaged
+    cp s/one.checkpoint watched_damaged && flip watched_damaged/one.checkpoint 4100
+    keep_coming watched_damaged ending >/dev/null 2>&1 &
     run 1 watch ending --count 1 --timeout 60 --verify --json
     : >stop
     json 'len(j["checkpoints"]) == 1 and not j["checkpoints"][0]["intact"]'
