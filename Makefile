@@ -284,7 +284,8 @@ build/test_engine.c: Makefile
 $(foreach name,$(BUILT_VARIANTS),build/$(name)/test_engine): $(ENGINE:%=tests/test_%.c) $(HEADERS) build/statuses.h
 
 # Suites that take less to run than to build: by clang, not optimized, in a quarter of the time; in test-all by CC.
-QUICK := calls coord directory documents file_format fuzz golden json manifest platform pool storage yaml
+QUICK := calls convert coord directory documents file_format fuzz golden json lock manifest platform pool ranks repair \
+    resume storage tree yaml
 ifeq ($(WHOLE)$(filter-out default,$(origin CC)),)
 QUICK_CC := $(shell command -v clang 2>/dev/null)
 endif

@@ -369,8 +369,8 @@ static dcp_status search(scene *s, int64_t *found) {
     all.expectation = expectation;
     all.seed = test_random();
     /* make test-all and make soak-crash take every subset of up to 12 operations that are pending */
-    all.exhaustive = s->depth ? (test_is_whole() ? 5 : 4) : test_is_whole() ? 0 : 8;
-    all.samples = s->depth ? (test_is_whole() ? 20 : 10) : test_is_whole() ? 0 : 120;
+    all.exhaustive = s->depth ? (test_is_whole() ? 5 : 4) : test_is_whole() ? 0 : 7;
+    all.samples = s->depth ? (test_is_whole() ? 20 : 8) : test_is_whole() ? 0 : 80;
     status = crash_enumerate(&s->disk, &all, check_state, s);
     for (m = 0; m < CRASH_MODELS; m++) total.states[m] += all.states[m];
     total.enumerated += all.enumerated;
