@@ -228,10 +228,14 @@ static size_t model_stem(const char *path) {
 static int model_is_of_series(const char *path, const char *other) {
     return model_stem(path) == model_stem(other) && strncmp(path, other, model_stem(path)) == 0;
 }
-/* By its retention this save may remove what is at the path. */
+/* By its retention this save may remove a checkpoint at the path, if no other rule keeps it. */
+static int model_retains(const model_step *s, const char *path) {
+    return (s->kind == MODEL_SAVE || s->kind == MODEL_BEGIN) && s->keep > 0 && strcmp(s->path, path) != 0 &&
+           model_is_of_series(path, s->path);
+}
+/* And what is at the path now. */
 static int model_may_retain(const model_step *s, const model_place *p) {
-    return (s->kind == MODEL_SAVE || s->kind == MODEL_BEGIN) && s->keep > 0 && strcmp(s->path, p->path) != 0 &&
-           model_is_of_series(p->path, s->path) && !(s->every > 0 && (p->step <= 0 || p->step % s->every == 0));
+    return model_retains(s, p->path) && !(s->every > 0 && (p->step <= 0 || p->step % s->every == 0));
 }
 static int model_is_pending(const model_world *w, const char *path) {
     int i, j;

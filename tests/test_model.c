@@ -158,10 +158,9 @@ static int model_may_be(const model_op *op, const char *path, int generation) {
     return model_is_save(op) && strcmp(model_target(op, target), path) == 0 && op->state.number == generation;
 }
 static int model_may_remove(const model_op *op, const char *path) {
-    const model_place *p = model_place_find(model_now, path);
     return (op->step.kind == MODEL_REMOVE && strcmp(op->step.path, path) == 0) ||
            (op->step.kind == MODEL_PRUNE && model_is_in(path, op->step.path)) ||
-           (p && model_may_retain(&op->step, p));
+           model_retains(&op->step, path);              /* another save may just have put it there, of any step */
 }
 /* Only after its commit: not where rank 0 says that it does not know of one. */
 static int model_has_removed(const model_op *op, model_end end) {
